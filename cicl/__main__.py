@@ -1,0 +1,5 @@
+"""``python -m cicl``: the command line."""
+
+from cicl.cli import run
+
+run()
