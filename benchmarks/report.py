@@ -13,7 +13,11 @@ from benchmarks import speed
 from benchmarks.lines import Line, render_table
 from benchmarks.results import PROJECT, RESULTS, Row, latest_rows, load_rows
 
-PAGES = (PROJECT / "benchmarks" / "README.md", PROJECT / "docs" / "benchmarks.md")
+PAGES = (
+    PROJECT / "README.md",
+    PROJECT / "benchmarks" / "README.md",
+    PROJECT / "docs" / "benchmarks.md",
+)
 BENCHMARKS: Mapping[str, Sequence[Line]] = {speed.BENCHMARK: speed.LINES}
 """A new benchmark adds its name and lines here."""
 NOTHING = "Not measured yet.\n"

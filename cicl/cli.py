@@ -34,7 +34,11 @@ def run() -> None:
     # This process is ours and short: no threads for algebra it does not do, no search for garbage.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)  # taking the interpreter apart, array by array, is time that somebody waits
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "CAPACITY",
     "SPLITS",
     "PieceTable",
+    "as_written",
     "common_pieces",
     "distinct_pieces",
     "shown_lines",
@@ -110,12 +111,28 @@ def shown_lines(text: str) -> str:
     return "| " + "\n| ".join(text.splitlines()) + "\n"
 
 
+def as_written(pieces: Iterable[str]) -> set[str]:
+    """Return what pieces of shown lines are in the file itself, where it differs.
+
+    A first word has no space before it; a line that ends in a sign takes in the blank lines after it, or
+    nothing where the unit ends.
+    """
+    written: set[str] = set()
+    for piece in pieces:
+        if piece[0] == " ":
+            written.add(piece[1:])
+        if piece[-1] == "\n":
+            written.update((piece[:-1], piece + "\n", piece + "\n\n"))
+    written.discard("")
+    return written
+
+
 def common_pieces() -> frozenset[str]:
     """Return what cards hold whatever the repository: numbers up to three digits, indentation."""
     numbers = (f"{number:0{width}}" for width in (1, 2, 3) for number in range(10**width))
     spaces = (" " * width for width in range(1, 81))
     tabs = (lead + "\t" * width for lead in ("", " ") for width in range(1, 13))
-    return frozenset((*numbers, *spaces, *tabs))
+    return frozenset((*numbers, *spaces, *tabs, "\n", "...\n"))
 
 
 _MAGIC: Final = b"ciclpt1\n"

@@ -22,9 +22,10 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WIDE_PART = re.compile(r"[^\W\d_]+|\d+|[^\W_]")
 """Outside ASCII a run of letters stays whole: there is no telling capitals by a range."""
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-_CJK_RUN = re.compile(f"[{_CJK}]+|[^{_CJK}]+")
-_IS_CJK = re.compile(f"[{_CJK}]")
-_SCRIPT_EDGE = re.compile(f"(?<=[{_CJK}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_CJK}])")
+# These take milliseconds to compile, which most processes can save: the `re` module keeps them once used.
+_CJK_RUN = f"[{_CJK}]+|[^{_CJK}]+"
+_IS_CJK = f"[{_CJK}]"
+_SCRIPT_EDGE = f"(?<=[{_CJK}])(?=[A-Za-z0-9_])|(?<=[A-Za-z0-9_])(?=[{_CJK}])"
 
 MAX_WORD_CHARS = 100
 """Longer words are encoded data, never a name that a task would use."""
@@ -65,7 +66,7 @@ def replace_surrogates(text: str) -> str:
 
 def part_scripts(text: str) -> str:
     """Return `text` with a space where Chinese, Japanese or Korean meets a letter or digit of ASCII."""
-    return text if text.isascii() else _SCRIPT_EDGE.sub(" ", text)
+    return text if text.isascii() else re.sub(_SCRIPT_EDGE, " ", text)
 
 
 def digest_bytes(data: bytes) -> str:
@@ -98,9 +99,7 @@ class TermSplitter:
         """Return the terms of one word, each once; empty for a lone letter or an endless run."""
         terms = self._terms.get(word)
         if terms is None:
-            plain = word.isascii() and word.islower() and word.isalpha() and 1 < len(word) <= MAX_WORD_CHARS
-            terms = (singular(word),) if plain else tuple(dict.fromkeys(_split(word)))
-            self._terms[word] = terms
+            terms = self._terms[word] = _split(word)
         return terms
 
     def terms(self, text: str) -> list[str]:
@@ -108,21 +107,34 @@ class TermSplitter:
         return [term for word in words(text) for term in self.split(word)]
 
 
-def _split(word: str) -> Iterator[str]:
+def _split(word: str) -> tuple[str, ...]:
     if len(word) > MAX_WORD_CHARS:
-        return
-    if not word.isascii() and _IS_CJK.search(word):
-        for run in _CJK_RUN.findall(word):
-            yield from _bigrams(run) if _IS_CJK.match(run) else _split(run)
-        return
-    whole = word.lower().strip("_")
-    pattern = _PART if word.isascii() else _WIDE_PART
-    parts = [singular(part.lower()) for part in pattern.findall(word)]
-    if len(parts) > 1:
-        yield whole
-    for part in parts:
-        if len(part) > 1 or (len(parts) == 1 and not part.isascii()):
-            yield part
+        return ()
+    return _split_ascii(word) if word.isascii() else _split_wide(word)
+
+
+def _split_ascii(word: str) -> tuple[str, ...]:
+    """The common case, which is most of the time it takes to read a repository."""
+    lower = word.lower()
+    if word == lower and word.isalpha():
+        return (singular(word),) if len(word) > 1 else ()
+    parts = [singular(part.lower()) for part in _PART.findall(word)]
+    if len(parts) < 2:
+        return tuple(part for part in parts if len(part) > 1)
+    return tuple(dict.fromkeys([lower.strip("_"), *(part for part in parts if len(part) > 1)]))
+
+
+def _split_wide(word: str) -> tuple[str, ...]:
+    if re.search(_IS_CJK, word):
+        split = (
+            tuple(_bigrams(run)) if re.match(_IS_CJK, run) else _split(run)
+            for run in re.findall(_CJK_RUN, word)
+        )
+        return tuple(dict.fromkeys(term for terms in split for term in terms))
+    parts = [singular(part.lower()) for part in _WIDE_PART.findall(word)]
+    if len(parts) == 1:
+        return tuple(part for part in parts if len(part) > 1 or not part.isascii())
+    return tuple(dict.fromkeys([word.lower().strip("_"), *(part for part in parts if len(part) > 1)]))
 
 
 def _bigrams(run: str) -> Iterator[str]:

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def keep_state_out_of_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with isolated_state(tmp_path_factory.mktemp("state")):
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def leave_git_configuration_out() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("GIT_")]:
+            patch.delenv(name)
+        for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+            patch.setenv(name, os.devnull)
         yield
 
 

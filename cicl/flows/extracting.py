@@ -7,20 +7,20 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from threading import Lock
 
-from cicl.flows.worker import Memory, extract_batch
+from cicl.flows.worker import Batch, Memory, extract_batch
 from cicl.pieces import PieceTable, common_pieces
 from cicl.selection.corpus import Corpus
 from cicl.selection.merging import merge_corpus
 from cicl.selection.segments import Segment
 from cicl.selection.sources.files import FileEntry, Limits
 from cicl.storage.arrays import read_arrays
-from cicl.text import digest_text
 from cicl.tokens import counter_for
 
 __all__ = ["extract_files"]
@@ -29,6 +29,8 @@ PAYS_FROM_BYTES = 1_000_000
 """Below this a second interpreter takes longer to start than it saves."""
 BATCH_BYTES = 2_000_000
 MAX_WORKERS = 8
+WORKER = (sys.executable, "-P", "-m", "cicl.flows.worker")
+"""`-P`: a module in the current directory, which may be the tree that is read, is never imported."""
 
 
 @dataclass(slots=True)
@@ -41,11 +43,15 @@ class _Work:
     folder: Path
     total: int
     progress: Callable[[int, int], None] | None
+    command: Sequence[str]
     batches: deque[list[FileEntry]] = field(default_factory=deque)
     segments: list[Segment] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    partly: dict[str, str] = field(default_factory=dict)
     pieces: set[str] = field(default_factory=set)
     done: int = 0
+    stopped: bool = False
+    numbers: Iterator[int] = field(default_factory=count)
     lock: Lock = field(default_factory=Lock)
 
 
@@ -56,28 +62,35 @@ def extract_files(
     pieces: PieceTable | None,
     workers: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Segment, Mapping[str, str]]:
-    """Return one segment of the files that are text, and the reason by path for the others.
+    command: Sequence[str] = WORKER,
+) -> Batch:
+    """Return what the files yield together, as one batch.
 
-    `workers` is the number of processes, by default one a core; 1 stays in this process. What `pieces` does
-    not know of the files is learned.
+    `workers` is the number of processes, by default one a core where that pays; 1 stays in this process, and
+    so does what workers started by `command` cannot do. What `pieces` does not know of the files is learned.
     """
-    count = min(workers or os.cpu_count() or 1, MAX_WORKERS)
+    processes = min(workers or os.cpu_count() or 1, MAX_WORKERS)
     encoding = pieces.encoding if pieces is not None else ""
-    if count < 2 or sum(entry.size for entry in entries) < PAYS_FROM_BYTES:
+    size = sum(entry.size for entry in entries)
+    if processes < 2 or (workers is None and size < PAYS_FROM_BYTES):
         batch = extract_batch(root, sorted(entries), limits, encoding, Memory())
         _learn(pieces, batch.pieces)
-        return batch.segment, batch.skipped
+        return batch
     with tempfile.TemporaryDirectory(prefix="cicl-") as folder:
-        work = _Work(root, limits, encoding, Path(folder), len(entries), progress, _batches(entries))
-        with ThreadPoolExecutor(count + 1) as drivers:
+        work = _Work(root, limits, encoding, Path(folder), len(entries), progress, command)
+        work.batches = _batches(entries, min(BATCH_BYTES, size // (2 * processes)))
+        with ThreadPoolExecutor(processes + 1) as drivers:
             if pieces is not None:
                 drivers.submit(counter_for(encoding).count, "")  # loads its vocabulary while others read
-            for driven in [drivers.submit(_drive, work) for _ in range(count)]:
-                driven.result()
-        _learn(pieces, work.pieces)
-        ordered = sorted(work.segments, key=lambda segment: segment.paths[:1])
-        return merge_corpus(Corpus(ordered)), work.skipped
+            try:
+                for driven in [drivers.submit(_drive, work) for _ in range(processes)]:
+                    driven.result()
+            finally:
+                work.stopped = True  # where this thread was interrupted, the drivers need not go on
+            learned = drivers.submit(_learn, pieces, work.pieces)  # counts while arrays are sorted
+            merged = merge_corpus(Corpus(sorted(work.segments, key=lambda segment: segment.paths[:1])))
+            learned.result()
+        return Batch(merged, work.skipped, work.partly, frozenset(work.pieces))
 
 
 def _learn(pieces: PieceTable | None, found: set[str] | frozenset[str]) -> None:
@@ -86,11 +99,11 @@ def _learn(pieces: PieceTable | None, found: set[str] | frozenset[str]) -> None:
         pieces.save()
 
 
-def _batches(entries: Sequence[FileEntry]) -> deque[list[FileEntry]]:
+def _batches(entries: Sequence[FileEntry], batch_bytes: int) -> deque[list[FileEntry]]:
     batches: deque[list[FileEntry]] = deque([[]])
     size = 0
     for entry in sorted(entries):
-        if size > BATCH_BYTES:
+        if size > batch_bytes:
             batches.append([])
             size = 0
         batches[-1].append(entry)
@@ -99,32 +112,51 @@ def _batches(entries: Sequence[FileEntry]) -> deque[list[FileEntry]]:
 
 
 def _drive(work: _Work) -> None:
-    """Feed one worker process until no batch is left; a batch that kills it is cut in two."""
-    process = _start()
+    """Feed one worker process until no batch is left; a batch that ends it is cut in two.
+
+    Only a worker that has answered is trusted: where none can be had, the batches are extracted here.
+    """
+    process = _start(work)
     try:
-        while True:
-            with work.lock:
-                if not work.batches:
-                    return
-                batch = work.batches.popleft()
-            if not _run(process, batch, work):
+        while (batch := _take(work)) is not None:
+            answer = _ask(process, batch, work) if process is not None else _extract_here(batch, work)
+            if answer is not None:
+                _store(answer, len(batch), work)
+                continue
+            if process is not None:
                 _stop(process)
-                process = _start()
+            process = _start(work)
+            _retry(batch, work, guilty=process is not None)
     finally:
+        if process is not None:
+            _stop(process)
+
+
+def _take(work: _Work) -> list[FileEntry] | None:
+    with work.lock:
+        return work.batches.popleft() if work.batches and not work.stopped else None
+
+
+def _start(work: _Work) -> "subprocess.Popen[str] | None":
+    """Start a worker and let it do nothing once; None where it cannot do even that."""
+    paths = [*(path for path in sys.path if path), str(Path(__file__).parents[2])]
+    try:
+        process = subprocess.Popen(
+            work.command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            cwd=work.folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        )
+    except OSError:
+        return None
+    if _ask(process, [], work) is None:
         _stop(process)
-
-
-def _start() -> "subprocess.Popen[str]":
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "cicl.flows.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="utf-8",
-        env=environment,
-    )
+        return None
+    return process
 
 
 def _stop(process: "subprocess.Popen[str]") -> None:
@@ -136,8 +168,10 @@ def _stop(process: "subprocess.Popen[str]") -> None:
     process.wait()
 
 
-def _run(process: "subprocess.Popen[str]", batch: list[FileEntry], work: _Work) -> bool:
-    out = work.folder / f"{digest_text(batch[0].path)}-{len(batch)}.bin"
+def _ask(process: "subprocess.Popen[str]", batch: list[FileEntry], work: _Work) -> Batch | None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    out = work.folder / f"{next(work.numbers)}.bin"
     order = {
         "root": str(work.root),
         "entries": batch,
@@ -145,40 +179,44 @@ def _run(process: "subprocess.Popen[str]", batch: list[FileEntry], work: _Work) 
         "encoding": work.encoding,
         "out": str(out),
     }
-    found = _ask(process, order, out)
-    with work.lock:
-        if found is None:
-            _retry(batch, work)
-            return False
-        segment, meta = found
-        work.segments.append(segment)
-        work.skipped.update(meta["skipped"])
-        work.pieces.update(meta["pieces"])
-        work.done += len(batch)
-        if work.progress is not None:
-            work.progress(work.done, work.total)
-    return True
-
-
-def _ask(
-    process: "subprocess.Popen[str]", order: Mapping[str, object], out: Path
-) -> tuple[Segment, dict[str, dict[str, str]]] | None:
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
         process.stdin.write(json.dumps(order) + "\n")
         process.stdin.flush()
         answered = process.stdout.readline()
     except (OSError, ValueError):
         return None
-    read = read_arrays(out) if answered else None
-    return (Segment.from_arrays(read[0]), read[1]) if read else None
+    read = read_arrays(out) if answered == "done\n" else None
+    if read is None:  # where the worker is well, the disk refused what it found
+        return _extract_here(batch, work) if batch and answered == "done\n" else None
+    arrays, meta = read
+    return Batch(Segment.from_arrays(arrays), meta["skipped"], meta["partly"], frozenset(meta["pieces"]))
 
 
-def _retry(batch: list[FileEntry], work: _Work) -> None:
-    if len(batch) == 1:
-        work.skipped[batch[0].path] = "reading it ended the process that read it"
-        work.done += 1
-    else:
-        middle = len(batch) // 2
-        work.batches.extend([batch[:middle], batch[middle:]])
+def _extract_here(batch: list[FileEntry], work: _Work) -> Batch:
+    return extract_batch(work.root, batch, work.limits, work.encoding, Memory())
+
+
+def _store(answer: Batch, files: int, work: _Work) -> None:
+    with work.lock:
+        work.segments.append(answer.segment)
+        work.skipped.update(answer.skipped)
+        work.partly.update(answer.partly)
+        work.pieces.update(answer.pieces)
+        _count(files, work)
+
+
+def _count(files: int, work: _Work) -> None:
+    work.done += files
+    if work.progress is not None:
+        work.progress(work.done, work.total)
+
+
+def _retry(batch: list[FileEntry], work: _Work, guilty: bool) -> None:
+    """Queue a batch again, in halves where it is the batch that ended its worker; give up a guilty file."""
+    middle = len(batch) // 2 if guilty else 0
+    with work.lock:
+        if guilty and not middle:
+            work.skipped[batch[0].path] = "reading it ended the process that read it"
+            _count(1, work)
+        else:
+            work.batches.extend(half for half in (batch[:middle], batch[middle:]) if half)

@@ -1,18 +1,20 @@
 """From a directory to a corpus: list, compare with the last snapshot, extract what changed, save."""
 
+import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
 
+from cicl.config import state_folder
 from cicl.pieces import PieceTable
 from cicl.selection.corpus import Corpus
 from cicl.selection.merging import merge_corpus
 from cicl.selection.records import Skipped
 from cicl.selection.segments import Segment
-from cicl.selection.sources.files import FileEntry, Limits, Listing, list_files, read_file
+from cicl.selection.sources.files import OWN_PATHS, FileEntry, Limits, Listing, list_files, read_file
 from cicl.storage.snapshots import SnapshotFiles, TreeState
 from cicl.text import digest_bytes
 
@@ -79,31 +81,27 @@ def index_tree(
     A snapshot that cannot be written costs the next call its time, and is said in the notes.
     """
     listed_at = time.time_ns()
-    listing = list_files(root, submodules=submodules, limits=limits)
-    loaded = files.load()
-    state, segments = loaded if loaded else (_EMPTY, [])
+    listing = _list(root, files, limits, submodules)
+    state, segments = _load(files, limits)
     changes = _compare(root, listing, state, segments, limits)
-    unreadable = dict(state.unreadable)
+    kept = {entry.path for entry in listing.files}.difference(entry.path for entry in changes.extract)
+    unreadable, partly = _only(state.unreadable, kept), _only(state.partly, kept)
     if changes.extract:
         from cicl.flows.extracting import extract_files  # brings every extractor with it
 
-        segment, skipped = extract_files(root, changes.extract, limits, pieces, workers, progress)
-        for entry in changes.extract:
-            unreadable.pop(entry.path, None)
-        unreadable.update(skipped)
-        segments = [*segments, segment]
-    present = {entry.path for entry in listing.files}
-    unreadable = {path: reason for path, reason in unreadable.items() if path in present}
-    corpus = _make_corpus(segments, present - unreadable.keys())
+        batch = extract_files(root, changes.extract, limits, pieces, workers, progress)
+        unreadable |= batch.skipped
+        partly |= batch.partly
+        segments = [*segments, batch.segment]
+    corpus = _make_corpus(segments, listing, unreadable)
     notes = listing.notes
-    if changes.touched or not loaded:
-        corpus, note = _save(files, corpus, listing, unreadable, listed_at)
+    if changes.touched or state is _EMPTY:
+        corpus, note = _save(files, corpus, listing, unreadable, partly, listed_at, limits)
         notes += note
-    skipped_files = [*listing.skipped, *(Skipped(path, reason) for path, reason in unreadable.items())]
     return Indexed(
         root=root,
         corpus=corpus,
-        skipped=tuple(sorted(skipped_files)),
+        skipped=_skipped(listing, unreadable, partly),
         notes=notes,
         extracted=len(changes.extract),
         stats={entry.path: entry for entry in listing.files},
@@ -124,22 +122,47 @@ class Survey:
 
 def count_stale(root: Path, files: SnapshotFiles, limits: Limits, submodules: bool) -> Survey:
     """Compare the last snapshot with the tree, and change nothing."""
-    listing = list_files(root, submodules=submodules, limits=limits)
-    state, segments = files.load() or (_EMPTY, [])
+    listing = _list(root, files, limits, submodules)
+    state, segments = _load(files, limits)
     changes = _compare(root, listing, state, segments, limits)
+    corpus = _make_corpus(segments, listing, state.unreadable)
     present = {entry.path for entry in listing.files}
-    corpus = _make_corpus(segments, present)
-    unreadable = [Skipped(path, reason) for path, reason in state.unreadable.items() if path in present]
-    skipped = tuple(sorted([*listing.skipped, *unreadable]))
+    skipped = _skipped(listing, _only(state.unreadable, present), _only(state.partly, present))
     parts = int(corpus.alive_parts.sum())
     return Survey(int(corpus.alive_files.sum()), parts, len(changes.extract), skipped, listing.notes)
 
 
-_EMPTY = TreeState((), np.zeros((0, 3), np.int64), {}, (), 0)
+_EMPTY = TreeState((), np.zeros((0, 3), np.int64), {}, (), 0, {}, ())
 
 
-def _make_corpus(segments: Sequence[Segment], present: Iterable[str]) -> Corpus:
-    wanted = set(present)
+def _list(root: Path, files: SnapshotFiles, limits: Limits, submodules: bool) -> Listing:
+    """List the tree without our own state, which would change the tree each time that it is indexed."""
+    top = os.path.realpath(root)
+    folders = (os.path.realpath(folder) for folder in (state_folder(), files.directory))
+    inside = [os.path.relpath(folder, top) for folder in folders if folder.startswith(os.path.join(top, ""))]
+    own = (*OWN_PATHS, *(path.replace(os.sep, "/") for path in inside))
+    return list_files(root, submodules=submodules, own=own, limits=limits)
+
+
+def _load(files: SnapshotFiles, limits: Limits) -> tuple[TreeState, list[Segment]]:
+    """Return the last snapshot; an empty one where there is none, or one made under other limits."""
+    loaded = files.load()
+    return loaded if loaded is not None and loaded[0].limits == astuple(limits) else (_EMPTY, [])
+
+
+def _only(reasons: Mapping[str, str], paths: Collection[str]) -> dict[str, str]:
+    return {path: reason for path, reason in reasons.items() if path in paths}
+
+
+def _skipped(
+    listing: Listing, unreadable: Mapping[str, str], partly: Mapping[str, str]
+) -> tuple[Skipped, ...]:
+    reasons = [*unreadable.items(), *partly.items()]
+    return tuple(sorted([*listing.skipped, *(Skipped(path, reason) for path, reason in reasons)]))
+
+
+def _make_corpus(segments: Sequence[Segment], listing: Listing, unreadable: Collection[str]) -> Corpus:
+    wanted = {entry.path for entry in listing.files}.difference(unreadable)
     known = {path for segment in segments for path in segment.paths}
     return Corpus(segments, removed=sorted(known - wanted))
 
@@ -152,10 +175,12 @@ def _compare(
     extract: list[FileEntry] = []
     touched = len(listing.files) != len(known)
     for entry in listing.files:
-        if known.get(entry.path) == entry[1:] and not _is_racy(entry, state.indexed_at_ns):
+        digest = None if entry.path in state.unreadable else digests.get(entry.path)
+        answered = digest is not None or entry.path in state.unreadable
+        if known.get(entry.path) == entry[1:] and answered and not _is_racy(entry, state.indexed_at_ns):
             continue
         touched = True
-        if entry.path not in known or not _has_digest(root, entry, digests.get(entry.path), limits):
+        if entry.path not in known or not _has_digest(root, entry, digest, limits):
             extract.append(entry)
     return _Changes(extract, touched)
 
@@ -172,14 +197,20 @@ def _has_digest(root: Path, entry: FileEntry, digest: str | None, limits: Limits
 
 
 def _save(
-    files: SnapshotFiles, corpus: Corpus, listing: Listing, unreadable: Mapping[str, str], listed_at: int
+    files: SnapshotFiles,
+    corpus: Corpus,
+    listing: Listing,
+    unreadable: Mapping[str, str],
+    partly: Mapping[str, str],
+    listed_at: int,
+    limits: Limits,
 ) -> tuple[Corpus, tuple[str, ...]]:
     corpus = _tidy(corpus)
     try:
         names = tuple(files.save_segment(segment) for segment in corpus.segments)
         stats = np.array([entry[1:] for entry in listing.files], np.int64).reshape(-1, 3)
         paths = tuple(entry.path for entry in listing.files)
-        files.save(TreeState(paths, stats, unreadable, names, listed_at))
+        files.save(TreeState(paths, stats, unreadable, names, listed_at, partly, astuple(limits)))
     except OSError as error:
         where = files.directory
         return corpus, (

@@ -111,7 +111,7 @@ class TreeInstance:
         """Return the instance as it is now; the same object while nothing changed."""
         indexed = self.index()
         outcomes, notes = self._outcomes()
-        state = (backend, tuple(indexed.stats.values()), outcomes)
+        state = (backend, tuple(indexed.stats.values()), indexed.corpus.digests, outcomes)
         if self._current is None or self._current[0] != state:
             self._current = (state, self._make(indexed, outcomes, backend, indexed.notes + notes))
         return self._current[1]

@@ -37,8 +37,10 @@ __all__ = ["SelectOptions", "select"]
 
 MEMORY_SHARE = 0.2
 """Of the budget: what an agent's own past may take at most, so that it cannot crowd out evidence."""
-COMPACT_WORTH = 0.75
+COMPACT_WORTH = 0.6
 """A card cut to its most decisive lines is worth this share of the longer one."""
+MAX_COUNTED_CHARS = 20_000
+"""Of a candidate's text: some 5,000 tokens, while what a unit costs is at its most from 1,000 on."""
 REDUNDANCY_FROM = 0.3
 """Jaccard similarity of two units' words from which the second one is worth less beside the first."""
 
@@ -154,7 +156,7 @@ def _withheld(instance: Instance, task: Task, delivered: Mapping[str, str]) -> f
 
 
 def _count(candidates: Sequence[Candidate], counter: TokenCounter) -> list[Candidate]:
-    costs = counter.count_batch([own_text(item.unit) for item in candidates])
+    costs = counter.count_batch([own_text(item.unit)[:MAX_COUNTED_CHARS] for item in candidates])
     return [
         replace(item, unit=replace(item.unit, token_cost=cost))
         for item, cost in zip(candidates, costs, strict=True)

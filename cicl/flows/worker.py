@@ -5,6 +5,7 @@ pool of `concurrent.futures`, because a pool either forks a host program that ma
 the host's main module again; and because a file that crashes the parser then costs one batch, not the host.
 """
 
+import contextlib
 import gc
 import json
 import sys
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cicl.pieces import distinct_pieces, shown_lines
+from cicl.pieces import as_written, distinct_pieces, shown_lines
 from cicl.selection.counting import Vocabulary
 from cicl.selection.records import Skipped
 from cicl.selection.rendering import heads
@@ -27,6 +28,8 @@ from cicl.storage.arrays import write_arrays
 from cicl.text import digest_bytes
 
 __all__ = ["Batch", "Memory", "extract_batch", "main"]
+
+MAX_REASON_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,8 @@ class Batch:
     segment: Segment
     skipped: dict[str, str]
     """Reason by path."""
+    partly: dict[str, str]
+    """Reason by path, of files that were read as plain lines because their own reader failed."""
     pieces: frozenset[str]
     """The distinct pieces that an encoding splits the shown lines into, for the token table."""
 
@@ -62,15 +67,22 @@ def extract_batch(
             assert isinstance(decoded, Skipped)
             skipped[entry.path] = decoded.reason
             continue
-        extractions.append(extract(entry.path, decoded.text, digest_bytes(data)))
+        try:
+            extractions.append(extract(entry.path, decoded.text, digest_bytes(data)))
+        except Exception as error:  # whatever an extractor stumbles over, a file costs no more than itself
+            skipped[entry.path] = f"reading it failed: {type(error).__name__}: {error}"[:MAX_REASON_CHARS]
+            continue
         if encoding:
-            pieces |= distinct_pieces(_texts_of_cards(decoded.text, extractions[-1].facts, memory), encoding)
+            texts = _texts_of_cards(decoded.text, extractions[-1].facts, memory)
+            pieces |= distinct_pieces(texts, encoding)
     known = len(memory.vocabulary.terms)
     segment = build_segment(extractions, memory.vocabulary)
     if encoding:
         quoted = " ".join(f"`{term}`," for term in memory.vocabulary.terms[known:])
         pieces |= distinct_pieces([quoted], encoding)
-    return Batch(segment, skipped, frozenset(pieces))
+        pieces |= as_written(pieces)
+    partly = {item.facts.path: item.facts.problem for item in extractions if item.facts.problem}
+    return Batch(segment, skipped, partly, frozenset(pieces))
 
 
 def _texts_of_cards(text: str, facts: FileFacts, memory: Memory) -> list[str]:
@@ -80,6 +92,8 @@ def _texts_of_cards(text: str, facts: FileFacts, memory: Memory) -> list[str]:
         new = {hash(line): line for line in text.split("\n") if hash(line) not in memory.lines}
         memory.lines.update(new)
         texts.append(shown_lines("\n".join(new.values())))
+        raw = [line for line in new.values() if not line[:1].isspace() or not line.isascii()]
+        texts.append("\n".join(raw) + "\n")
     return texts
 
 
@@ -91,9 +105,14 @@ def main() -> int:
         entries = [FileEntry(*item) for item in order["entries"]]
         limits = Limits(*order["limits"])
         batch = extract_batch(Path(order["root"]), entries, limits, order["encoding"], memory)
-        meta = {"skipped": batch.skipped, "pieces": sorted(batch.pieces - seen)}
+        meta = {
+            "skipped": batch.skipped,
+            "partly": batch.partly,
+            "pieces": sorted(batch.pieces - seen),
+        }
         seen |= batch.pieces
-        write_arrays(Path(order["out"]), batch.segment.to_arrays(), meta)
+        with contextlib.suppress(OSError):  # a full disk: who asked will find no file, and do it himself
+            write_arrays(Path(order["out"]), batch.segment.to_arrays(), meta)
         sys.stdout.write("done\n")
         sys.stdout.flush()
     return 0

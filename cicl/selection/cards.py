@@ -123,10 +123,12 @@ def excerpt(unit: ContextUnit, weights: Sequence[float], limit: int = EXCERPT_LI
 
 
 def _own_places(unit: ContextUnit) -> Sequence[int]:
-    """The lines of `content` that are the unit's own: of a module not those of its classes and functions."""
+    """The lines of `content` that are the unit's own: no functions of a module, no methods of a long class."""
     count = unit.content.count("\n") + 1
     own = unit.metadata.get("own")
-    if unit.metadata.get("role") != "module" or not own or unit.span is None:
+    role = unit.metadata.get("role")
+    is_split = role == "module" or (role == "class" and count > WHOLE_UNIT_LINES)
+    if not is_split or not own or unit.span is None:
         return range(count)
     lines = unit.content.split("\n")
     places = (line - unit.span.start for span in own for line in range(span.start, span.end + 1))

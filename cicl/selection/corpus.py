@@ -3,6 +3,7 @@
 Files and parts are numbered across segments; the numbers live as long as one corpus and are never shown.
 """
 
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
@@ -34,10 +35,21 @@ class Corpus:
             self._rows.pop(path, None)
         self._facts: dict[int, FileFacts] = {}
 
+    @cached_property
+    def _first_parts(self) -> list[list[int]]:
+        """`first_part` of each segment: a list is searched ten times as fast as an array, by one number."""
+        return [segment.first_part.tolist() for segment in self.segments]
+
     @property
     def paths(self) -> Iterable[str]:
         """The paths of the files that count, sorted."""
         return sorted(self._rows)
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The digests of the files that count, in the order of their paths."""
+        digests = [digest for segment in self.segments for digest in segment.digests]
+        return tuple(digests[self._rows[path]] for path in sorted(self._rows))
 
     @cached_property
     def alive_files(self) -> Mask:
@@ -77,14 +89,15 @@ class Corpus:
     def file_of(self, part: int) -> int:
         """Return the file row that holds a part row."""
         place = self._place(self.part_offsets, part)
-        return self.file_offsets[place] + self.segments[place].file_of(part - self.part_offsets[place])
+        local = bisect_right(self._first_parts[place], part - self.part_offsets[place]) - 1
+        return self.file_offsets[place] + local
 
     def parts_of(self, file: int) -> range:
         """Return the part rows of a file row, in the order of its units."""
         place = self._place(self.file_offsets, file)
-        first = self.segments[place].first_part
+        first = self._first_parts[place]
         local, offset = file - self.file_offsets[place], self.part_offsets[place]
-        return range(offset + int(first[local]), offset + int(first[local + 1]))
+        return range(offset + first[local], offset + first[local + 1])
 
     def part_facts(self, part: int) -> UnitFacts:
         """Return what the part row says by itself."""
@@ -133,9 +146,8 @@ class Corpus:
         """Return (file row, part row) of a unit id, with None for the part of a file's own id."""
         file = self._rows.get(unit_id)
         if file is not None:
-            parts = self.parts_of(file)
-            own = [part for part in parts if not self.part_facts(part).name]
-            return file, own[0] if own else None
+            # A unit that stands in no file is the only part of a file of its own.
+            return file, self.parts_of(file).start if self.facts(file).language == "unit" else None
         path, separator, _ = unit_id.rpartition("::")
         while separator:
             file = self._rows.get(path)

@@ -151,13 +151,10 @@ def _pack(rows: Numbers | int, fields: Numbers | int, numbers: Numbers) -> Numbe
 
 def _name_words(units: Sequence[UnitFacts], first: int, vocabulary: Vocabulary) -> Numbers:
     """The words of each unit's name: a symbol's own and what it assigns, the title of other units."""
-    rows: list[int] = []
-    numbers: list[int] = []
-    for row, unit in enumerate(units, first):
-        for word in words(_naming(unit)):
-            rows.append(row)
-            numbers.append(vocabulary[word])
-    return _pack(np.array(rows, np.int64), NAME, np.array(numbers, np.int64))
+    numbers = vocabulary.number_words("\n".join(_naming(unit).replace("\n", " ") for unit in units))
+    ends = numbers == 0
+    rows = first + (np.cumsum(ends) - ends)[~ends]
+    return _pack(rows, NAME, numbers[~ends])
 
 
 def _naming(unit: UnitFacts) -> str:

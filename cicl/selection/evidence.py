@@ -91,7 +91,8 @@ class Observer:
         own, whole = self.found[row], int(shared[row])
         if whole == 0:
             return 0.0
-        held = self.weigh(self.matched[own.unit_id] & self.in_context) * GRAINS
+        known = self.matched[own.unit_id] & self.in_context
+        held: float = sum(round(self.weights[term] * GRAINS) for term in known)
         past = self.retriever.past if own.unit_id not in self.retriever.past else frozenset[str]()
         for place, other in enumerate(self.found):
             if other.unit_id in past:  # that an earlier run spoke of it replaces nothing

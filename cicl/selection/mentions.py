@@ -43,8 +43,6 @@ def _meanings(graph: InstanceGraph, mention: Mention) -> Iterator[str]:
     if mention.kind in ("frame", "path"):
         for file in _find_path(corpus, mention.text):
             yield _at_line(corpus, file, mention)
-        if mention.kind == "path":
-            yield from _find_dotted(graph, mention.text)
     elif mention.kind == "dotted":
         yield from _find_dotted(graph, mention.text)
     else:

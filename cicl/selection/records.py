@@ -83,7 +83,8 @@ class ContextUnit:
     span: Span | None = None
     """Lines of `source` that `content` is; None where there are no lines."""
     token_cost: int = 0
-    """Tokens of `content`, of a module without its classes and functions; 0 means not counted yet."""
+    """Tokens of `content`, without the parts that are units themselves; of a very long one those of its first
+    20,000 characters. 0 means not counted yet."""
     confidence: float = 1.0
     """How far the unit itself can be trusted, in [0, 1]."""
     digest: str = ""

@@ -51,7 +51,7 @@ class RetrievalSettings:
     """Best parts by their own words."""
     files: int = 12
     """Best files by their words; each offers its best parts."""
-    whole_files: int = 5
+    whole_files: int = 3
     """Of these, how many offer themselves as well."""
     parts_per_file: int = 3
     seeds: int = 10

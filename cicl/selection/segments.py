@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 
 from cicl.selection.counting import BODY, Counted, Vocabulary, count_terms
 from cicl.selection.postings import Postings
-from cicl.selection.sources.facts import FIELDS, Extraction, FileFacts, decode_facts, encode_facts
+from cicl.selection.sources.facts import (
+    FIELDS,
+    OF_FILE,
+    Extraction,
+    FileFacts,
+    decode_facts,
+    encode_facts,
+)
 
 __all__ = ["SIGNATURE_SIZE", "Level", "Segment", "band_keys", "build_segment", "starts_of"]
 
@@ -62,10 +69,6 @@ class Segment:
     def read_facts(self, file: int) -> FileFacts:
         """Return the facts of the file at row `file`."""
         return decode_facts(self.facts[self.facts_start[file] : self.facts_start[file + 1]].tobytes())
-
-    def file_of(self, part: int) -> int:
-        """Return the row of the file that holds the part at row `part`."""
-        return int(np.searchsorted(self.first_part, part, side="right")) - 1
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every column by name: what `from_arrays` takes."""
@@ -177,15 +180,15 @@ def _band_pairs(signatures: NDArray[np.uint32]) -> Pairs:
 
 
 def _link_pairs(extractions: Sequence[Extraction], first_part: NDArray[np.int32]) -> tuple[Pairs, Pairs]:
-    of_files = [
-        (link.key, row) for row, item in enumerate(extractions) for link in item.links if link.unit < 0
-    ]
-    of_parts = [
-        (link.key, first + link.unit)
-        for first, item in zip(first_part.tolist(), extractions, strict=False)
-        for link in item.links
-        if link.unit >= 0
-    ]
+    of_files: list[tuple[int, int]] = []
+    of_parts: list[tuple[int, int]] = []
+    for row, item in enumerate(extractions):
+        first = int(first_part[row])
+        for key, unit in item.links:
+            if unit == OF_FILE:
+                of_files.append((key, row))
+            else:
+                of_parts.append((key, first + unit))
     return _columns(of_files), _columns(of_parts)
 
 

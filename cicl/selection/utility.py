@@ -26,7 +26,7 @@ class UtilityWeights:
 class Admission:
     """When a unit is worth reading at all. Budget that is left over is no reason."""
 
-    min_utility: float = 0.08
+    min_utility: float = 0.05
     """Below it a card is more likely to distract: see `benchmarks/README.md`, abstention."""
     min_gain: float = 0.0
     """Expected uplift must exceed risk by more than this: the action must change for the better."""

@@ -42,6 +42,10 @@ class TreeState:
     """Names of the segments, oldest first."""
     indexed_at_ns: int
     """When the listing was taken: a file changed at that very time may have changed after it was read."""
+    partly: Mapping[str, str]
+    """Reason by path, of files that were read as plain lines."""
+    limits: tuple[int, ...]
+    """Under which files were refused: under others they may not be."""
 
 
 class SnapshotFiles:
@@ -62,7 +66,13 @@ class SnapshotFiles:
             text = arrays["paths"].tobytes().decode()
             paths = tuple(text.split("\0")) if text else ()
             state = TreeState(
-                paths, arrays["stats"], meta["unreadable"], tuple(meta["segments"]), meta["indexed_at_ns"]
+                paths,
+                arrays["stats"],
+                meta["unreadable"],
+                tuple(meta["segments"]),
+                meta["indexed_at_ns"],
+                meta["partly"],
+                tuple(meta["limits"]),
             )
         except (KeyError, ValueError, TypeError):
             return None
@@ -90,6 +100,8 @@ class SnapshotFiles:
             "segments": list(state.segments),
             "unreadable": dict(state.unreadable),
             "indexed_at_ns": state.indexed_at_ns,
+            "partly": dict(state.partly),
+            "limits": list(state.limits),
         }
         write_arrays(self._head, arrays, meta)
         self._forget_others(state.segments)

@@ -26,7 +26,7 @@ NAMED_OUTRIGHT = 0.85
 """From this strength of `named` on, the task itself sends the agent to the unit."""
 KNOWN_SHIFT = 0.6
 """What is left to shift when the agent would have gone there anyway, without knowing what it will find."""
-CALLED_FOR = 0.4
+CALLED_FOR = 0.1
 """What is left of a risk when the task is about the risky unit itself, as in "remove the deprecated f"; more
 the less surely the task means it."""
 SEARCH_ODDS = 0.15
@@ -51,7 +51,7 @@ OF_ITS_FILE = ("in_open_file", "file_lexical")
 """What a reason names where nothing concrete was seen of the unit itself."""
 
 
-NEARBY = 0.5
+NEARBY = 0.25
 """What a unit is worth that merely stands in the right file: the agent gets there, and has to look around."""
 
 
@@ -87,7 +87,7 @@ class ProxyWeights:
         return {**self.here.weights, **self.file.weights, **self.unit.weights}
 
     def chance(self, candidate: Candidate) -> float:
-        """Return the probability that acting on the candidate is right; in its file alone, half right."""
+        """Return the probability that acting on the candidate is right; its file alone is a quarter right."""
         inside = NEARBY + (1.0 - NEARBY) * self.unit.chance(candidate)
         return self.here.chance(candidate) * self.file.chance(candidate) * inside
 
@@ -132,7 +132,7 @@ class ProxyJudge:
         right = odds / (1.0 + odds)
         risk = _risk(candidate)
         moved = 0.0 if candidate.unit.id in known else odds / (odds + context_odds)
-        if candidate.value("named") >= NAMED_OUTRIGHT:
+        if candidate.value("named") >= NAMED_OUTRIGHT or candidate.value("file_named"):
             moved *= KNOWN_SHIFT
         return Judgment(
             no_context_action=before,

@@ -40,22 +40,16 @@ GOLDEN = Path(__file__).parent / "golden/proxy.json"
 TASK = Task(text="fix it")
 GRAPH = InstanceGraph.from_units([])
 
-WEIGHTS = ProxyWeights(
-    here=Logistic(30.0, {}),
-    file=Logistic(
-        -4.0,
-        {"lexical": 4.0, "title_coverage": 2.0, "named": 2.0, "name_match": 1.0, "neighbour": 0.5},
-    ),
-    unit=Logistic(30.0, {}),
-)
-"""Of the tests alone, so that they say what the policy does and not how the shipped weights were fitted."""
+
+def weigh(bias: float, **weights: float) -> ProxyWeights:
+    """Weights of the tests alone: they say what the policy does, not how the shipped ones were fitted."""
+    certain = Logistic(30.0, {})
+    return ProxyWeights(here=certain, file=Logistic(bias, weights), unit=certain)
+
+
+WEIGHTS = weigh(-4.0, lexical=4.0, title_coverage=2.0, named=2.0, name_match=1.0, neighbour=0.5)
 STRONG = {"named": 1.0, "name_match": 1.0, "title_coverage": 0.8, "lexical": 0.9, "irreplaceable": 0.9}
 WEAK = {"lexical": 0.2, "lexical_rank": 0.2, "irreplaceable": 0.4}
-
-
-def same_chance(logit: float) -> ProxyWeights:
-    """Weights for which all evidence is the same."""
-    return ProxyWeights(here=Logistic(30.0, {}), file=Logistic(logit, {}), unit=Logistic(30.0, {}))
 
 
 def candidate(name: str, seen: dict[str, float], kind: UnitKind = "symbol", **metadata: Any) -> Candidate:
@@ -183,7 +177,7 @@ def test_the_reason_is_the_evidence_that_moved_it_most_after_what_warns() -> Non
 
 def test_without_weights_the_reason_is_the_most_concrete_evidence() -> None:
     seen = candidate("f", dict.fromkeys(CONCRETE, 1.0))
-    (answer,) = ProxyJudge(same_chance(0.0)).judge(TASK, [seen], (), GRAPH)
+    (answer,) = ProxyJudge(weigh(0.0)).judge(TASK, [seen], (), GRAPH)
     assert answer.reason == "named of f"
 
 
@@ -210,7 +204,7 @@ def test_weights_are_an_argument_and_name_known_evidence_only() -> None:
     shipped = load_weights()
     assert set(shipped.told) <= set(SIGNALS)
     assert {*RISKS, *WARNINGS, *CONCRETE, *OF_ITS_FILE} <= set(SIGNALS)
-    sure = same_chance(9.0)
+    sure = weigh(9.0)
     (answer,) = ProxyJudge(sure).judge(TASK, [candidate("f", {})], (), GRAPH)
     assert isinstance(answer, Judgment)
     assert answer.expected_outcome_uplift > 0.99

@@ -57,7 +57,7 @@ def test_a_segment_gives_back_the_facts_of_each_file_and_the_file_of_each_part()
     for row, path in enumerate(files):
         assert segment.read_facts(row) == extract(path, files[path], digest_text(files[path])).facts
     assert segment.first_part.tolist() == [0, 2, 2, 2, 4]
-    assert [segment.file_of(part) for part in range(4)] == [0, 0, 3, 3]
+    assert [Corpus([segment]).file_of(part) for part in range(4)] == [0, 0, 3, 3]
     assert (len(segment.files), len(segment.parts)) == (4, 4)
 
 

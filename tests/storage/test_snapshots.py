@@ -23,7 +23,7 @@ def segment_of(files: Mapping[str, str]) -> Segment:
 
 def state_of(*segments: str, paths: tuple[str, ...] = tuple(sorted(FILES))) -> TreeState:
     stats = np.arange(len(paths) * 3, dtype=np.int64).reshape(-1, 3)
-    return TreeState(paths, stats, {"x.bin": "binary"}, segments, 77)
+    return TreeState(paths, stats, {"x.bin": "binary"}, segments, 77, {"b.py": "not Python"}, (5, 6))
 
 
 @pytest.fixture
@@ -52,11 +52,9 @@ def test_a_snapshot_is_read_again_by_another_process_of_this_version(saved: Snap
     found = SnapshotFiles(saved.directory).load()
     assert found is not None
     state, (segment,) = found
-    assert (state.paths, state.unreadable, state.indexed_at_ns) == (
-        tuple(sorted(FILES)),
-        {"x.bin": "binary"},
-        77,
-    )
+    assert state.paths == tuple(sorted(FILES))
+    assert (state.unreadable, state.partly) == ({"x.bin": "binary"}, {"b.py": "not Python"})
+    assert (state.indexed_at_ns, state.limits) == (77, (5, 6))
     np.testing.assert_array_equal(state.stats, np.arange(9).reshape(3, 3))
     written = segment_of(FILES)
     assert (segment.paths, segment.digests) == (written.paths, written.digests)
@@ -69,7 +67,7 @@ def test_a_snapshot_is_read_again_by_another_process_of_this_version(saved: Snap
 
 def test_a_tree_without_files_has_a_snapshot_too(folder: Path) -> None:
     files = SnapshotFiles(folder)
-    files.save(TreeState((), np.zeros((0, 3), np.int64), {}, (files.save_segment(segment_of({})),), 1))
+    files.save(state_of(files.save_segment(segment_of({})), paths=()))
     found = SnapshotFiles(folder).load()
     assert found is not None
     assert found[0].paths == ()
@@ -103,7 +101,9 @@ def test_what_another_version_wrote_counts_as_absent(saved: SnapshotFiles, name:
     assert saved.load() is None
 
 
-@pytest.mark.parametrize("drop", ["paths", "stats", "segments", "unreadable", "indexed_at_ns"])
+@pytest.mark.parametrize(
+    "drop", ["paths", "stats", "segments", "unreadable", "partly", "indexed_at_ns", "limits"]
+)
 def test_a_snapshot_that_lacks_something_counts_as_absent(saved: SnapshotFiles, drop: str) -> None:
     head = saved.directory / "snapshot.bin"
     found = read_arrays(head)

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from cicl.selection.sources.decoding import split_lines
 from cicl.selection.sources.documents import extract_document
-from cicl.selection.sources.facts import Extraction, FileFacts, Import, Link, UnitFacts
+from cicl.selection.sources.facts import OF_FILE, Extraction, FileFacts, Import, Link, UnitFacts
 from cicl.selection.sources.generated import generated_mark
 from cicl.selection.sources.instructions import extract_instructions
 from cicl.selection.sources.names import (
@@ -70,16 +70,22 @@ def _first_line(error: BaseException) -> str:
 def _links(facts: FileFacts) -> Iterable[Link]:
     if facts.language == "python":
         for name in module_names(facts.path):
-            yield Link(link_key("module", name), -1)
+            yield link_key("module", name), OF_FILE
         for name in _imported(facts):
-            yield Link(module_key("import", name), -1)
+            yield module_key("import", name), OF_FILE
     for originals in facts.aliases.values():
-        yield from (Link(link_key("alias", original), -1) for original in originals)
-    yield Link(link_key("file", PurePosixPath(facts.path).name), -1)
+        for original in originals:
+            yield link_key("alias", original), OF_FILE
+    yield link_key("file", PurePosixPath(facts.path).name), OF_FILE
+    aliases = facts.aliases
     for place, unit in enumerate(facts.units):
-        yield from (Link(link_key("define", name), place) for name in _defined(unit))
-        yield from (Link(link_key("refer", name), place) for name in _referred(unit, facts.aliases))
-        yield from (Link(link_key("state", name), place) for name in _stated(unit))
+        for kind, names in (
+            ("define", _defined(unit)),
+            ("refer", _referred(unit, aliases)),
+            ("state", _stated(unit)),
+        ):
+            for name in names:
+                yield link_key(kind, name), place
 
 
 def _imported(facts: FileFacts) -> Iterable[str]:
@@ -100,13 +106,17 @@ def _defined(unit: UnitFacts) -> Iterable[str]:
 
 
 def _referred(unit: UnitFacts, aliases: Mapping[str, Collection[str]]) -> Iterable[str]:
-    written = (*unit.references, *unit.bases, *unit.decorators)
-    names = dict.fromkeys(name for item in written for name in referred_names(item, aliases))
+    names: dict[str, None] = {}
+    for written in (*unit.references, *unit.bases, *unit.decorators):
+        for name in referred_names(written, aliases):
+            names[name] = None
     if unit.kind == "test":
         names.update(dict.fromkeys(unit.parameters))
-    return tuple(names)
+    return names
 
 
 def _stated(unit: UnitFacts) -> Iterable[str]:
+    if not (unit.marks or unit.requires or unit.supersedes):
+        return ()
     written = [*unit.requires, *unit.supersedes, *(mark.replacement for mark in unit.marks)]
     return tuple(dict.fromkeys(name for item in written for name in written_names(item)))

@@ -12,6 +12,7 @@ from cicl.selection.records import Span, UnitKind
 
 __all__ = [
     "FIELDS",
+    "OF_FILE",
     "Extraction",
     "FileFacts",
     "Import",
@@ -24,6 +25,12 @@ __all__ = [
 
 FIELDS = ("path", "name", "doc", "body")
 """Fields of the index, in the order of their codes."""
+
+
+Link = tuple[int, int]
+"""A key under which a unit can be looked up, and the unit's place in `FileFacts.units`, or `OF_FILE`."""
+
+OF_FILE = -1
 
 
 class Mark(NamedTuple):
@@ -113,15 +120,6 @@ class FileFacts:
             if item.alias not in ("", original):
                 found[item.alias] = (*found.get(item.alias, ()), original.rpartition(".")[2])
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A key under which a unit can be looked up when files are linked."""
-
-    key: int
-    unit: int
-    """Position in `FileFacts.units`; -1 is the file itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ MAX_TITLE_CHARS = 200
 MAX_REFERENCES = 200
 """A unit that names more than this is a registry; its later names say little."""
 
-_DOTTED = re.compile(r"(?<![\w.])([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+_DOTTED = re.compile(r"\.?[A-Za-z_][\w.]*")
+"""A name with its attributes; one that follows a dot belongs to an expression that has no name."""
 _SUPER_CALL = re.compile(r"\bsuper\([^()\n]*\)\.")
 _HEADER_TOKEN = re.compile(
     r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|#[^\n]*|[()\[\]{}:]", re.DOTALL
@@ -42,6 +43,8 @@ _LEAVES = (ast.Expr, ast.Assign, ast.Return, ast.AugAssign, ast.AnnAssign, ast.R
 
 _SELVES = frozenset({"self", "cls", "super"})
 
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -101,18 +104,21 @@ def _walk(tree: ast.Module, lines: Sequence[str]) -> tuple[list[_Open], list[Imp
     stack: list[tuple[ast.stmt, _Open | None, bool]] = [(node, None, False) for node in reversed(tree.body)]
     while stack:
         node, parent, in_function = stack.pop()
-        if isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, _LEAVES):
+            if not in_function:
+                (parent.defines if parent else outline.defines).extend(_assigned(node))
+            continue
+        if isinstance(node, _IMPORTS):
             imports.extend(_imports(node))
-        if isinstance(node, _Definition) and not in_function:
+            continue
+        if not in_function and isinstance(node, _DEFINITIONS):
             name = _unique(f"{parent.name}.{node.name}" if parent else node.name, used)
             item = _Open(node, name, parent, _span(node, lines))
             opened.append(item)
             (parent.inner if parent else outline.inner).append(item.span)
             parent, in_function = item, not isinstance(node, ast.ClassDef)
-        elif not in_function:
-            (parent.defines if parent else outline.defines).extend(_assigned(node))
-        if not isinstance(node, _LEAVES):
-            stack.extend((child, parent, in_function) for child in reversed(list(_statements(node))))
+        inner = [(child, parent, in_function) for child in _statements(node)]
+        stack.extend(reversed(inner))
     return opened, imports, outline
 
 
@@ -357,8 +363,9 @@ def _references(
         text = _SUPER_CALL.sub("super.", text)
     found: dict[str, None] = {}
     for name in dict.fromkeys(_DOTTED.findall(text)):
-        if name.partition(".")[0] in known and name not in _SELVES:
-            found[name] = None
+        written = name.rstrip(".")
+        if written.partition(".")[0] in known and written not in _SELVES:
+            found[written] = None
     for name in dict.fromkeys(_CALLED_ATTRIBUTE.findall(text)):
         found["." + name] = None
     return tuple(found)[:MAX_REFERENCES]

@@ -196,7 +196,7 @@ def test_facts_with_every_field_are_read_again() -> None:
 
 
 def keys(extraction: Extraction, unit: int = -1) -> set[int]:
-    return {link.key for link in extraction.links if link.unit == unit}
+    return {key for key, place in extraction.links if place == unit}
 
 
 def test_a_file_is_looked_up_by_its_name_its_module_and_what_it_imports() -> None:
