@@ -39,6 +39,9 @@ MEMORY_SHARE = 0.2
 """Of the budget: what an agent's own past may take at most, so that it cannot crowd out evidence."""
 COMPACT_WORTH = 0.6
 """A card cut to its most decisive lines is worth this share of the longer one."""
+SAME_FILE_WORTH = 0.4
+"""What a unit beside a better one of its file keeps of its utility. On the tune issues a candidate in the
+right file is the right one about one time in ten; asking the judge again about each pair would cost more."""
 MAX_COUNTED_CHARS = 20_000
 """Of a candidate's text: some 5,000 tokens, while what a unit costs is at its most from 1,000 on."""
 REDUNDANCY_FROM = 0.3
@@ -206,12 +209,13 @@ class _Draft:
 def _draft(case: _Case, verdicts: _Verdicts) -> dict[str, _Draft]:
     offered = [unit_id for unit_id in case.candidates if unit_id not in verdicts.refused]
     needed = _prerequisites(case, verdicts, offered)
+    worths = _worths(case, verdicts, offered)
     drafts: dict[str, list[tuple[MemoryCard, float]]] = {}
     for unit_id in [*offered, *needed]:
         candidate, judgment = case.candidates[unit_id], verdicts.judgments[unit_id]
         assert isinstance(judgment, Judgment)
         utility = verdicts.utilities[unit_id].total
-        worth = utility if unit_id in offered else min(0.0, utility)
+        worth = worths.get(unit_id, min(0.0, utility))
         drafts[unit_id] = list(_renderings(case, candidate, judgment, utility, worth))
     flat = [card for items in drafts.values() for card, _ in items]
     counts = iter(case.counter.count_batch([render_card(card) for card in flat]))
@@ -221,6 +225,20 @@ def _draft(case: _Case, verdicts: _Verdicts) -> dict[str, _Draft]:
         )
         for unit_id, items in drafts.items()
     }
+
+
+def _worths(case: _Case, verdicts: _Verdicts, offered: Sequence[str]) -> dict[str, float]:
+    """What each offered unit adds: the best one of a file its utility, every other one a share of it.
+
+    Most of what a card does is to send the agent to the right file, and that is done once.
+    """
+    worths: dict[str, float] = {}
+    led: set[str] = set()
+    for unit_id in sorted(offered, key=lambda unit_id: (-verdicts.utilities[unit_id].total, unit_id)):
+        unit, utility = case.candidates[unit_id].unit, verdicts.utilities[unit_id].total
+        worths[unit_id] = utility * SAME_FILE_WORTH if unit.span and unit.source in led else utility
+        led.add(unit.source)
+    return worths
 
 
 def _prerequisites(case: _Case, verdicts: _Verdicts, offered: Sequence[str]) -> list[str]:

@@ -123,7 +123,7 @@ def excerpt(unit: ContextUnit, weights: Sequence[float], limit: int = EXCERPT_LI
 
 
 def _own_places(unit: ContextUnit) -> Sequence[int]:
-    """The lines of `content` that are the unit's own: no functions of a module, no methods of a long class."""
+    """The lines of `content` that are its own: no functions of a module, no methods of a long class."""
     count = unit.content.count("\n") + 1
     own = unit.metadata.get("own")
     role = unit.metadata.get("role")
