@@ -96,7 +96,7 @@ def select(instance: Instance, task: Task, judge: Judge, options: SelectOptions)
     case = _open(instance, task, options)
     verdicts = _judge(case, judge, list(case.candidates.values()), case.observer.context)
     drafts = _draft(case, verdicts)
-    packing = _pack(case, verdicts, drafts)
+    packing = _pack(case, drafts)
     for _ in range(1, options.rounds):
         chosen = [unit_id for unit_id, _ in packing.chosen]
         undecided = [item for unit_id, item in case.candidates.items() if unit_id not in set(chosen)]
@@ -105,7 +105,7 @@ def select(instance: Instance, task: Task, judge: Judge, options: SelectOptions)
         context = [*case.observer.context, *(case.candidates[unit_id].unit for unit_id in chosen)]
         verdicts = _merge(verdicts, _judge(case, judge, undecided, context), chosen)
         drafts = _draft(case, verdicts)
-        packing = _pack(case, verdicts, drafts)
+        packing = _pack(case, drafts)
     return _finish(case, verdicts, drafts, packing)
 
 
@@ -271,7 +271,7 @@ def _renderings(
         yield compact, worth * COMPACT_WORTH if worth > 0 else worth
 
 
-def _pack(case: _Case, verdicts: _Verdicts, drafts: Mapping[str, _Draft]) -> Packing:
+def _pack(case: _Case, drafts: Mapping[str, _Draft]) -> Packing:
     room = case.options.budget - case.counter.count(FRAME)
     graph, known = case.instance.graph, case.known
     items = [
@@ -292,7 +292,7 @@ def _pack(case: _Case, verdicts: _Verdicts, drafts: Mapping[str, _Draft]) -> Pac
             budget=max(0, room),
             memory_budget=max(0, int(case.options.budget * case.options.memory_share)),
             exclusive=_exclusive(case, list(drafts)),
-            redundancy=_redundancy(case, verdicts, list(drafts)),
+            redundancy=_redundancy(case, drafts),
         ),
     )
 
@@ -325,14 +325,14 @@ def _is_part(one: ContextUnit, other: ContextUnit) -> bool:
     return Span(first, last) in (one.span, other.span)
 
 
-def _redundancy(case: _Case, verdicts: _Verdicts, unit_ids: Sequence[str]) -> dict[tuple[str, str], float]:
-    """What a pair is worth less than its sum: the smaller utility times the likeness of the two."""
-    bags = {unit_id: frozenset(words(own_text(case.candidates[unit_id].unit))) for unit_id in unit_ids}
+def _redundancy(case: _Case, drafts: Mapping[str, _Draft]) -> dict[tuple[str, str], float]:
+    """What a pair is worth less than its sum: the smaller worth times the likeness of the two."""
+    bags = {unit_id: frozenset(words(own_text(case.candidates[unit_id].unit))) for unit_id in drafts}
     pairs: dict[tuple[str, str], float] = {}
-    for one, other in combinations(sorted(unit_ids), 2):
+    for one, other in combinations(sorted(drafts), 2):
         union = len(bags[one] | bags[other])
         likeness = len(bags[one] & bags[other]) / union if union else 0.0
-        least = min(verdicts.utilities[one].total, verdicts.utilities[other].total)
+        least = min(drafts[one].worths[0], drafts[other].worths[0])
         if likeness >= REDUNDANCY_FROM and least > 0:
             pairs[one, other] = likeness * least
     return pairs
