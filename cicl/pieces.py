@@ -114,15 +114,16 @@ def shown_lines(text: str) -> str:
 def as_written(pieces: Iterable[str]) -> set[str]:
     """Return what pieces of shown lines are in the file itself, where it differs.
 
-    A first word has no space before it; a line that ends in a sign takes in the blank lines after it, or
-    nothing where the unit ends.
+    A first word has no space before it; a line that ends in a sign takes in the blank lines after it and the
+    slashes of a comment, or nothing where the unit ends.
     """
     written: set[str] = set()
     for piece in pieces:
         if piece[0] == " ":
             written.add(piece[1:])
         if piece[-1] == "\n":
-            written.update((piece[:-1], piece + "\n", piece + "\n\n"))
+            written.add(piece[:-1])
+            written.update(piece + more for more in ("\n", "\n\n", "/", "//", "\n/", "\n//"))
     written.discard("")
     return written
 

@@ -159,11 +159,19 @@ def _withheld(instance: Instance, task: Task, delivered: Mapping[str, str]) -> f
 
 
 def _count(candidates: Sequence[Candidate], counter: TokenCounter) -> list[Candidate]:
-    costs = counter.count_batch([own_text(item.unit)[:MAX_COUNTED_CHARS] for item in candidates])
+    costs = counter.count_batch([_counted_text(item.unit) for item in candidates])
     return [
         replace(item, unit=replace(item.unit, token_cost=cost))
         for item, cost in zip(candidates, costs, strict=True)
     ]
+
+
+def _counted_text(unit: ContextUnit) -> str:
+    text = own_text(unit)
+    if len(text) <= MAX_COUNTED_CHARS:
+        return text
+    # Cut after a whole line: half a word is a piece that no table knows, and costs a vocabulary to count.
+    return text[: text.rfind("\n", 0, MAX_COUNTED_CHARS) + 1] or text[:MAX_COUNTED_CHARS]
 
 
 def _judge(

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from cicl.pieces import as_written, distinct_pieces, shown_lines
+from cicl.selection.cards import CONSEQUENCES
 from cicl.selection.counting import Vocabulary
 from cicl.selection.records import Skipped
-from cicl.selection.rendering import heads
+from cicl.selection.rendering import FRAME, heads
 from cicl.selection.segments import Segment, build_segment
 from cicl.selection.sources.decoding import decode
 from cicl.selection.sources.documents import ALL
@@ -77,9 +78,9 @@ def extract_batch(
             pieces |= distinct_pieces(texts, encoding)
     known = len(memory.vocabulary.terms)
     segment = build_segment(extractions, memory.vocabulary)
-    if encoding:
+    if encoding and extractions:
         quoted = " ".join(f"`{term}`," for term in memory.vocabulary.terms[known:])
-        pieces |= distinct_pieces([quoted], encoding)
+        pieces |= distinct_pieces([quoted, FRAME, *CONSEQUENCES.values()], encoding)
         pieces |= as_written(pieces)
     partly = {item.facts.path: item.facts.problem for item in extractions if item.facts.problem}
     return Batch(segment, skipped, partly, frozenset(pieces))

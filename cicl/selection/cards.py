@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from cicl.selection.records import MEMORY_KINDS, Candidate, ContextUnit, Judgment, MemoryCard, Span
 from cicl.text import TermSplitter, words
@@ -10,6 +11,7 @@ from cicl.text import TermSplitter, words
 __all__ = [
     "ACTION_VERBS",
     "COMPACT_LINES",
+    "CONSEQUENCES",
     "ELISION",
     "Line",
     "audit_card",
@@ -225,22 +227,29 @@ def _trigger(candidate: Candidate) -> str:
     return "; ".join(said) or "it was found beside what the task is about"
 
 
+CONSEQUENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "outdated": "what it says is outdated; following it repeats what was replaced",
+        "rule": "the change would break a rule this project wrote down",
+        "memory": "an earlier run's finding would have to be made again",
+        "test": "a behaviour that this test pins could break unseen",
+        "document": "the change may contradict what is documented here",
+        "named": "the behaviour that the task names is made here; a change elsewhere would leave it",
+        "other": "the behaviour that the task is about may be made here; a change elsewhere would leave it",
+    }
+)
+"""What goes wrong when a card is ignored, by what kind of thing its unit is."""
+
+
 def _consequence(candidate: Candidate) -> str:
-    """What goes wrong when the card is ignored, by what kind of thing the unit is."""
     unit = candidate.unit
     if candidate.value("outdated") or candidate.value("contradicted"):
-        return "what it says is outdated; following it repeats what was replaced"
-    if unit.kind == "rule":
-        return "the change would break a rule this project wrote down"
+        return CONSEQUENCES["outdated"]
     if unit.kind in MEMORY_KINDS:
-        return "an earlier run's finding would have to be made again"
-    if unit.kind == "test":
-        return "a behaviour that this test pins could break unseen"
-    if unit.kind == "document":
-        return "the change may contradict what is documented here"
-    if candidate.value("named"):
-        return "the behaviour that the task names is made here; a change elsewhere would leave it"
-    return "the behaviour that the task is about may be made here; a change elsewhere would leave it"
+        return CONSEQUENCES["memory"]
+    if unit.kind in CONSEQUENCES:
+        return CONSEQUENCES[unit.kind]
+    return CONSEQUENCES["named" if candidate.value("named") else "other"]
 
 
 def _scope(unit: ContextUnit) -> str:
