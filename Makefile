@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 REPO   ?= .
-TASK   ?= the packer must never exceed the token budget of the rendered text
+TASK   ?= PieceTable.save loses entries when two processes save at once
 
 .PHONY: demo test soak lint docs benchmark clean
 
@@ -15,7 +15,9 @@ $(VENV)/.ready: pyproject.toml
 	touch $@
 
 demo: $(VENV)/.ready ## choose context for TASK in REPO and show why
-	@$(BIN)/cicl select "$(TASK)" --repo "$(REPO)" --explain
+	@$(BIN)/cicl select "$(TASK)" --repo "$(REPO)" --budget 900
+	@echo
+	@$(BIN)/cicl select "$(TASK)" --repo "$(REPO)" --budget 900 --explain
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -114,10 +114,19 @@ class Engine:
         An action names files by their path from the root or by the whole path.
         Becomes a `trace` unit, and a `strategy` unit when the outcome is a success, with `remembers` edges to
         what was acted on; the next `select` can choose them. Raises `ReceiptNotFound` for a receipt that was
-        not given here, `StoreError` when the journal cannot be written.
+        not given here, `ConfigurationError` for an outcome or action that is no text, `StoreError` when the
+        journal cannot be written.
         """
         tree = self._require_tree()
-        actions = [actions] if isinstance(actions, str) else actions
+        actions = [actions] if isinstance(actions, str) else list(actions)
+        if not isinstance(outcome, str) or not outcome.strip():
+            raise ConfigurationError(
+                f"the outcome is {outcome!r}; say `solved`, `failed`, or a word of your own"
+            )
+        if not all(isinstance(item, str) for item in actions):
+            raise ConfigurationError(
+                "an action is no text; give what the agent did, in words, one item a step"
+            )
         home = os.path.join(tree.repository.root, "")
         tree.journal.append_outcome(receipt, [item.replace(home, "") for item in actions], outcome, _now())
 

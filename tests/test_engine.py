@@ -453,3 +453,19 @@ def test_a_select_loads_neither_the_store_nor_a_model_library(engine: Engine) ->
         [sys.executable, "-c", code, str(root_of(engine))], capture_output=True, text=True, check=True
     )
     assert shown.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("actions", "outcome"), [([], ""), ([], None), ([5], "solved")])
+def test_what_is_recorded_must_be_text(
+    cicl_instance: InstanceFactory, actions: list[str], outcome: str
+) -> None:
+    engine = cicl_instance({"a.py": "def total(items):\n    return sum(items)\n"})
+    receipt = engine.select("total ignores the quantity").receipt
+    with pytest.raises(ConfigurationError):
+        engine.record(receipt, actions=actions, outcome=outcome)
+
+
+def test_the_graph_can_be_exported(cicl_instance: InstanceFactory, tmp_path: Path) -> None:
+    engine = cicl_instance({"a.py": "def total(items):\n    return sum(items)\n"})
+    nx.write_graphml(engine.graph, tmp_path / "graph.graphml")
+    assert "a.py::total" in nx.read_graphml(tmp_path / "graph.graphml", force_multigraph=True)

@@ -184,8 +184,8 @@ class InstanceGraph:
     def to_networkx(self) -> "nx.MultiDiGraph[str]":
         """Return all units and edges as a frozen networkx graph.
 
-        Nodes carry `kind`, `source`, `span`, `role`, `title`; edges carry `kind` and `weight`, and their
-        kind is their key.
+        Nodes carry `kind`, `source`, `start` and `end` (lines, 0 where there are none), `role` and `title`;
+        edges carry `kind` and `weight`, and their kind is their key.
         """
         import networkx as nx
 
@@ -201,28 +201,15 @@ class InstanceGraph:
     def _attributes(self, unit_id: str) -> dict[str, Any]:
         unit = self._given.get(unit_id)
         if unit is not None:
-            return {
-                "kind": unit.kind,
-                "source": unit.source,
-                "span": unit.span,
-                "role": unit.kind,
-                "title": "",
-            }
+            return _node(unit.kind, unit.source, unit.span, unit.kind, "")
         found = self.corpus.find_unit(unit_id)
         assert found is not None
         file, part = found
         facts = self.corpus.facts(file)
         if part is None:
-            span = Span(1, max(1, facts.lines))
-            return {"kind": "file", "source": facts.path, "span": span, "role": "file", "title": facts.path}
-        unit_facts = self.corpus.part_facts(part)
-        return {
-            "kind": unit_facts.kind,
-            "source": facts.path,
-            "span": unit_facts.span,
-            "role": unit_facts.role,
-            "title": unit_facts.title or unit_facts.name,
-        }
+            return _node("file", facts.path, Span(1, max(1, facts.lines)), "file", facts.path)
+        own = self.corpus.part_facts(part)
+        return _node(own.kind, facts.path, own.span, own.role, own.title or own.name)
 
     def _edges_from(self, unit_id: str) -> tuple[Edge, ...]:
         explicit = self._explicit_out.get(unit_id, [])
@@ -257,6 +244,12 @@ class InstanceGraph:
             digest=digest_text(content),
             metadata=_metadata(unit, facts.marks),
         )
+
+
+def _node(kind: str, source: str, span: Span | None, role: str, title: str) -> dict[str, Any]:
+    """Attributes that every exporter of networkx can write: text and whole numbers."""
+    start, end = span or (0, 0)
+    return {"kind": kind, "source": source, "start": start, "end": end, "role": role, "title": title}
 
 
 def extract_unit(unit: ContextUnit) -> Extraction:

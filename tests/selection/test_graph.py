@@ -127,7 +127,8 @@ def test_the_whole_graph_is_a_frozen_networkx_graph() -> None:
     assert whole.nodes["a.py::f"] == {
         "kind": "symbol",
         "source": "a.py",
-        "span": Span(4, 6),
+        "start": 4,
+        "end": 6,
         "role": "function",
         "title": "def f(x)",
     }
