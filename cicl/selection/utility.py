@@ -27,7 +27,7 @@ class Admission:
     """When a unit is worth reading at all. Budget that is left over is no reason."""
 
     min_utility: float = 0.05
-    """Below it a card is more likely to distract: see `benchmarks/README.md`, abstention."""
+    """Below it a card is more likely to distract: see `benchmarks/README.md`, fit_proxy."""
     min_gain: float = 0.0
     """Expected uplift must exceed risk by more than this: the action must change for the better."""
 
@@ -59,5 +59,5 @@ def why_refused(judgment: Judgment, terms: UtilityTerms, admission: Admission) -
     if uplift - risk <= admission.min_gain:
         return f"it may mislead: risk {risk:.2f} against an expected uplift of {uplift:.2f}"
     if terms.total < admission.min_utility:
-        return f"its utility {terms.total:.2f} is below {admission.min_utility:.2f}"
+        return f"its utility {terms.total:.3f} is below {admission.min_utility:.3f}"
     return None

@@ -82,6 +82,6 @@ def test_a_unit_of_which_nothing_is_expected_is_not_said_to_mislead() -> None:
 
 def test_a_unit_below_the_floor_is_refused_and_the_floor_is_an_argument() -> None:
     faint = judge(0.1, 0.1, 0.1)
-    assert refusal(faint) == "its utility 0.09 is below 0.15"
+    assert refusal(faint) == "its utility 0.088 is below 0.150"
     assert refusal(faint, Admission(min_utility=0.05)) is None
     assert refusal(judge(uplift=0.3, risk=0.2), Admission(min_gain=0.2)) is not None
