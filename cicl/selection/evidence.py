@@ -108,11 +108,6 @@ class Observer:
         return frozenset(term for unit in self.context for term in self._match(unit))
 
     @cached_property
-    def by_id(self) -> dict[str, Found]:
-        """What was found, by unit id."""
-        return {item.unit_id: item for item in self.found}
-
-    @cached_property
     def known_share(self) -> float:
         """How much of what the task's first line says occurs anywhere in the instance."""
         title = [term for term in self.query.title_terms if term in self.weights]

@@ -50,9 +50,7 @@ class RetrievalSettings:
     parts: int = 60
     """Best parts by their own words."""
     files: int = 12
-    """Best files by their words; each offers its best parts."""
-    whole_files: int = 3
-    """Of these, how many offer themselves as well."""
+    """Best files by their words; each offers itself and its best parts."""
     parts_per_file: int = 3
     seeds: int = 10
     """Best finds whose neighbours are looked at."""
